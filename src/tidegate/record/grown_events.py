@@ -8,6 +8,7 @@ that the choice has not seen. The upper end of a sum then reaches further by, fo
     h from 0.5 to 0.9:  x − h caps, where x·(1 − e^(−1/x)) = h: as if values were exponential
     h above 0.9:        up to the bound: nearly all events are cut, and nothing tells how much
 
+Where events are counted by size (`run.event_sizes`) that tells more, and none of this is done.
 Post-processing of two released records: free. Estimates stay.
 """
 
@@ -90,6 +91,8 @@ def _excess_of_segment(
     theta, method = segment.threshold_value, segment.method
     room = method.ceiling * method.step / theta if theta > 0 else 1.0
     if end - start < 2 or room <= 1 or segment.below or chosen is None:
+        return nothing
+    if getattr(method.perturber, "sizes", False):  # cut events are counted: answers allow for them
         return nothing
     if not counts.start <= chosen[0] <= chosen[1] <= counts.end:  # of a run that was cut short
         return nothing
