@@ -69,6 +69,24 @@ def test_splits_and_stops_give_the_same_bits(name: str) -> None:
     assert answers(other).tobytes() == answers(release).tobytes()
 
 
+@pytest.mark.parametrize("horizon", [1524, 2234])
+def test_a_block_is_given_up_at_the_same_leaf_however_ticks_come(horizon: int) -> None:
+    """Pieces that do not end with leaves: the leaf that follows is the last one in any split."""
+    pipeline = tg.events(epsilon=3, bound=20_000, **{**COMMON, "horizon": horizon})
+    rng = np.random.default_rng(4)
+    ticks = np.sort(rng.integers(0, horizon, 20_000))
+    values = rng.lognormal(2.0, 0.6, ticks.size) * np.where(ticks < horizon // 2 + 40, 1.0, 30.0)
+    times = np.datetime64("2024-02-01T00:00") + 15 * ticks.astype("timedelta64[m]")
+    starts = []
+    for each in (horizon, 1):
+        release = pipeline.start(tg.seeded(3))
+        release.push(times, values)
+        for _ in range(0, horizon, each):
+            release.close_ticks(each)
+        starts.append([(segment.origin, segment.threshold) for segment in release._run.segments])
+    assert starts[0] == starts[1]
+
+
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_journal_answers_as_the_release_does(name: str, tmp_path: Path) -> None:
     times, values = log(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -79,9 +80,12 @@ def test_noise_of_numbers_has_the_scale_that_is_claimed(part: int) -> None:
     """The mean of |noise| of discrete Laplace laws is about their scale; ±30 % would be seen."""
     bands = SizeBands(64, 64 << 6, signed=False)
     wanted = np.array([float(scale) for scale in noise_of_counts(bands, EPSILON, part)])
-    keystream = tg.seeded(5).new_epoch().keystream("sizes", b"")
-    sizes, share = EventSizes(bands, EPSILON, 0), Fraction(part, QUARTERS)
-    rows = [np.abs(sizes.release(tick, share, keystream, 64)[3:]) for tick in range(1, 1501)]
+    epoch, share = tg.seeded(5).new_epoch(), Fraction(part, QUARTERS)
+    sizes, keys = (
+        EventSizes(bands, EPSILON, 0),
+        [epoch.keystream("sizes", bytes([at // 256, at % 256])) for at in range(1500)],
+    )
+    rows = [np.abs(sizes.release(at + 1, share, key, 64)[3:]) for at, key in enumerate(keys)]
     found = np.mean(rows, axis=0) / wanted
     assert ((found > 0.88) & (found < 1.12)).all()
     assert np.abs(np.corrcoef(np.array(rows).T) - np.eye(bands.number)).max() < 0.15
@@ -131,6 +135,38 @@ def test_theta_follows_from_released_numbers_alone() -> None:
         assert after.threshold == asked
         raised += 1
     assert raised
+
+
+def test_pieces_that_end_elsewhere_have_other_noise() -> None:
+    """The operator ends a piece, and goes on from a state of before: nothing can be subtracted."""
+    pipeline = tg.events(epsilon=1, bound=5000, every="15min", start="2024-02-01", horizon=960)
+    release = pipeline.start(tg.seeded(2))
+    release.push(*jumping(1.0))
+    release.close_ticks(608)
+    saved, before = release.snapshot(), len(release._run.segments[-1].sizes)
+    found = []
+    for more in (0, 4, 4, 8):
+        other = pipeline.resume(saved)
+        other.close_ticks(more)
+        other.finish()
+        found.append(other._run.segments[-1].sizes[before].tolist())
+    assert [row[1] for row in found] == [608, 612, 612, 616]
+    assert found[1] == found[2]  # the same release again
+    values, ticks = np.abs(release.pipeline.lattice.units(jumping(1.0)[1])), jumping(1.0)[0]
+    bands = release._run._bands
+    start = np.datetime64("2024-02-01T00:00")
+    noise = []
+    for first, end, _, *numbers in (found[0], found[1], found[3]):
+        place = (ticks - start) // np.timedelta64(15, "m")
+        noise.append((numbers - bands.counted(values[(place >= first) & (place < end)])).tolist())
+    assert len({tuple(one) for one in noise}) == 3
+
+
+def test_a_warm_up_has_whole_quarters_as_records_say() -> None:
+    pipeline = tg.events(epsilon=1, bound=5000, every="15min", start="2024-02-01", horizon=960)
+    fifth = replace(pipeline.perturber, warm_up="1/5")
+    with pytest.raises(tg.SettingError, match="quarters"):
+        replace(pipeline, perturber=fifth)
 
 
 def test_numbers_show_in_no_text() -> None:

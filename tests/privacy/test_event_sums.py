@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tidegate as tg
 from tests.depth import in_turn
 from tidegate.run.event_log import EventLog, added_to_log
 
@@ -66,3 +67,23 @@ def test_when_events_are_added_up_does_not_matter(sign: int) -> None:
 
     assert [total(small) for small in (63, 64, 65)] == [63, 64, 65]
     assert total(3, saved=True) == 3
+
+
+def test_a_warm_up_that_was_ended_early_is_followed_by_other_noise() -> None:
+    """`finish`, then on from a snapshot of before: blocks lie elsewhere, nothing is subtracted."""
+    pipeline = tg.events(epsilon=1, every="1h", start="2024-01-01", horizon=256)
+    release = pipeline.start(tg.seeded(1))
+    release.close_ticks(3)  # no event ever comes: what is released is noise
+    saved, found = release.snapshot(), []
+    for ended, more in ((True, 2), (True, 2), (True, 4), (False, 13)):
+        other = pipeline.resume(saved)
+        other.close_ticks(more)
+        if ended:
+            other.finish()
+        (segment,) = other._run.segments
+        other.close_ticks(60)
+        drawn = other._run._blocks.perturber.keystream
+        found.append((segment.blocks[1].start, drawn.at().take(4).tolist()))
+    assert [start for start, _ in found] == [5, 5, 7, 16]
+    assert found[0] == found[1]
+    assert len({tuple(words) for _, words in found}) == 3

@@ -108,6 +108,8 @@ class EventRun(EventState):
         sizes, bands = self._sizes, self._bands
         if sizes is not None:
             count = min(count, sizes.left(self.position, run.position, tree.length))
+            if sizes.asked:  # the block ends at the next leaf, however ticks come
+                count = min(count, tree.edge(run.leaf + 1) - run.place)
         sums, values = self.events.take(self.position, self.position + count, self.cap, bands)
         if self._window is not None:
             self._window.add(np.abs(values))
@@ -129,8 +131,13 @@ class EventRun(EventState):
 
     def _release_sizes(self, sizes: EventSizes, part: Fraction) -> IntArray:
         """End the open piece: release how many events there were, by size."""
-        ends = Ends(self.cap)
-        keystream = self._keys.noise("sizes", self.number, ends, self.start, share=str(part))
+        # The operator may end a piece (`finish`), and go on from a state of before: never may the
+        # same noise hide the numbers of other ticks, so both ends of a piece are part of its key.
+        facts = {
+            "share": str(part),
+            "piece": f"{sizes.start - self.start} {self.position - self.start}",
+        }
+        keystream = self._keys.noise("sizes", self.number, Ends(self.cap), self.start, **facts)
         row = sizes.release(self.position, part, keystream, self._trees.horizon)
         self.segments[-1].sizes += (row,)
         lost = math.floor(sizes.lost(row))

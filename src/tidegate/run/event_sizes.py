@@ -62,7 +62,7 @@ class EventSizes:
         self.ticks: int = 0 if before is None else before.ticks
         self.asked = 0
         self._counts: IntArray = np.zeros(bands.number, dtype=np.int64)  # as secret as the values
-        self.pool, self._pooled_from, self._released = PooledCounts(bands, epsilon), start, 0
+        self.pool, self._pooled_from = PooledCounts(bands, epsilon), start
 
     def __repr__(self) -> str:
         return "<EventSizes>"
@@ -89,14 +89,14 @@ class EventSizes:
     def release(self, end: int, share: Fraction, keystream: Keystream, horizon: int) -> IntArray:
         """End the open piece: start, end, part of ε in quarters, and the noisy numbers.
 
-        `share` of ε is what its events had for their sums.
+        `share` of ε is what its events had for their sums. The keystream is for this piece alone.
         """
         part = int(share * QUARTERS)
         scales = noise_of_counts(self.bands, self._epsilon, part)
         noise = np.zeros(len(scales), dtype=np.int64)
         for level, scale in enumerate(sorted(set(scales))):
             same = np.array([scale == each for each in scales])
-            words = keystream.at(chunk=self._released, level=level)
+            words = keystream.at(level=level)
             noise[same] = discrete_laplace(words, int(same.sum()), scale)
         row: IntArray = np.concatenate(([self.start, end, part], self._counts + noise))
         if end - self._pooled_from > max(1, horizon // _POOLED):
@@ -107,7 +107,6 @@ class EventSizes:
             self.events, self.ticks = self.events // 2, self.ticks // 2
         self._counts.fill(0)
         self._counts, self.start = np.zeros_like(self._counts), end
-        self._released += 1
         newest = PooledCounts(self.bands, self._epsilon)
         newest.add(counted_sizes(row))
         self.asked = max(self.asked, newest.threshold_above(), self.pool.threshold_above())
@@ -148,7 +147,6 @@ class EventSizes:
             "tried": self.tried,
             "events": self.events,
             "ticks": self.ticks,
-            "released": self._released,
             "pooled_from": self._pooled_from,
             "counts": self._counts.copy(),
             "pooled": np.array(self.pool.counts, dtype=np.int64),
@@ -161,6 +159,6 @@ class EventSizes:
             raise ValueError("there is a number for each band")
         for name in ("start", "asked", "tried", "events", "ticks"):
             setattr(self, name, state[name])
-        self._released, self._pooled_from = state["released"], state["pooled_from"]
+        self._pooled_from = state["pooled_from"]
         self._counts = state["counts"].astype(np.int64)
         self.pool.counts, self.pool.pieces = state["pooled"].tolist(), state["pieces"].tolist()

@@ -180,11 +180,14 @@ class EventState(PhasedRun):
     def _measuring(self, state: dict[str, Any] | None = None) -> RefinementBlocks:
         ends = Ends(self.cap)
         share = Fraction(0) if self._window is None else self._window.share
+        facts: dict[str, Any] = {"share": str(share)}
+        if not self.number and self.first != self.due:  # `finish` ended the warm-up: blocks lie
+            facts["first"] = self.first  # elsewhere than those that go on from a state of before
         run = EventTreesRun(
             self._trees,
             ends.width,
             self._pipeline.ceiling,
-            self._keys.noise("perturb", self.number, ends, self.start, share=str(share)),
+            self._keys.noise("perturb", self.number, ends, self.start, **facts),
             state,
             part=1 - share,
             warm_up_start=0,

@@ -31,6 +31,7 @@ from tidegate.record.times.time_ranges_and_tables import Moment, end_of_time_ran
 from tidegate.run.threshold_schedule_and_reselection import ThresholdSchedule
 from tidegate.settings import Setting, Spec
 from tidegate.stages import Perturber, Threshold
+from tidegate.stages.size_bands import QUARTERS
 from tidegate.threshold import Fixed, TailQuantile
 from tidegate.timestamps import Times, read_times
 from tidegate.units import AddedEvent
@@ -214,6 +215,8 @@ class Ticks(ThresholdSchedule, Spec):
             raise SettingError("windows", "must be on exactly if the threshold is private")
         if trees.sizes and not private:
             raise SettingError("sizes", "must be off if the threshold is fixed: nothing is cut")
+        if trees.sizes and (trees.warm_up * QUARTERS).denominator > 1:
+            raise SettingError("warm_up", "must be in quarters where events are counted by size")
 
     def warm_up(self, pipeline: Pipeline) -> int:
         """How many ticks the first part of the warm-up has, computed from public settings."""
