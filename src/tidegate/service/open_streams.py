@@ -291,7 +291,7 @@ class OpenStreams:
 
 
 def _charge_stream_if_possible(run: Run) -> None:
-    """Charge a stream that waited for a higher cap; must not fail for the cap's sake."""
+    """Charge a stream that waited for a higher cap. `set_cap` and readers must not fail by it."""
     with suppress(SettingError):  # charged for another unit meanwhile: the next push gets the error
         run.begin_charges()
 
