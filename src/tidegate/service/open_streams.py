@@ -120,7 +120,7 @@ class OpenStreams:
         *,
         part: str | None = None,
     ) -> dict[str, StoredStream]:
-        """Create streams `NAME.COLUMN` of one source for the columns of rows with several values."""
+        """Create streams `NAME.COLUMN` of one source, for rows with several values."""
         if not _NAME.fullmatch(name):
             raise SettingError("name", _NO_NAME)
         made: dict[str, StoredStream] = {}
