@@ -167,9 +167,7 @@ def backup(
 def restore(
     copy: Annotated[Path, typer.Argument(help="The folder of a backup.")], folder: Folder
 ) -> None:
-    """Restore a database from a backup; every stream begins a new epoch.
-
-    The values of a new epoch are charged again.
+    """Restore a backup; every stream begins a new, charged epoch.
 
     Examples:
 
