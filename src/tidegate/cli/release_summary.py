@@ -249,7 +249,7 @@ def _summary_lines(outcome: ReleaseOutcome) -> list[str]:
         reach = printed_spread(total.estimate - total.low, total.high - total.estimate)
         rows_known = f"{'all' if size == released else 'the last'} {size:,} released rows"
         lines.append(
-            f"a sum over {rows_known} is known within {reach} ({plain_percent(total.confidence)})"
+            f"a sum over {rows_known} is known to {reach} ({plain_percent(total.confidence)})"
             f"{', apart from what the threshold cuts' if total.capped else ''}"
         )
         if total.warning:

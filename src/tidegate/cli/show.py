@@ -96,7 +96,7 @@ def show(
         )
         typer.echo(
             f"moving average of {length:,} values: {means.min():.4g} to {means.max():.4g}; as a "
-            f"rule known within {printed_spread(below, above)} ({plain_percent(confidence)})"
+            f"rule known to {printed_spread(below, above)} ({plain_percent(confidence)})"
         )
         whole = file.record.queries([file.record.start], [file.record.end], confidence)
         for line in filter(
