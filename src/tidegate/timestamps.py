@@ -70,7 +70,7 @@ def read_times(
     keys: ClockRowsOfKeys | None = None,
     counted: NDArray[np.bool_] | None = None,
 ) -> Times:
-    """Read times of any kind in the table above.
+    """Read times: ISO 8601, numbers since 1970, types of Python, numpy, pandas, polars, Arrow.
 
     Args:
         values: a list or a column of times.

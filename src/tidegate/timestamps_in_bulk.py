@@ -131,7 +131,7 @@ Read = tuple[IntArray, bool, str | None]  # nanoseconds, whether instants, the u
 
 
 def timestamps_alike(values: list[Any], unit: str | None) -> Read | None:
-    """Nanoseconds, whether they are instants, and the unit of numbers. None: rows differ too much.
+    """Nanoseconds, whether they are instants, and the unit of numbers. None: read one by one.
 
     Times that were written with as many decimals as they need, or before and after the clocks
     change, have a few lengths and zones: those of one length and zone are read together.

@@ -89,6 +89,10 @@ def test_ratios_by_key_on_the_command_line(tmp_path: Path, state: list[str], for
     whole = TIPS[declared].sum() / FARES[declared].sum()
     assert rows["total"]["low"] < whole < rows["total"]["high"]
     assert run("query", tmp_path / f"out.{form}", "--column", "tip", "--key", "a").exit_code == 0
+    misspelt = run(*asked[:2], "--ratio", "tip/fees", "--key", "a").stderr
+    assert "no released column 'fees'" in misspelt  # catches: "no keys", though there are
+    alone = run("query", files[0].path, "--ratio", "tip/fare", "--key", "a").stderr
+    assert f"out.tip.tip.{form}: no such file" in alone
 
 
 def test_a_charge_does_not_wait_for_a_declared_row(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def expected_errors(
     cuts: tuple[float, float],
     about: tuple[CheckedStreams, CheckedTimes, RehearsalValues],
 ) -> dict[str, ExpectedErrors | None]:
-    """The errors to expect for each epsilon. None: no epsilon is large enough."""
+    """The errors to expect for each epsilon. None: this epsilon is too small."""
     from tidegate.plan import expect, half_width
 
     (lower, bound), (floor, cap), (streams, timing, values) = bounds, cuts, about

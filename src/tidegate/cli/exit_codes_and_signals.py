@@ -73,7 +73,7 @@ def _explain_exit(error: BaseException) -> None:
 
 
 def _exit_fault(error: Exception) -> str:
-    """Where an unexpected error happened. Its message and traceback may quote the data."""
+    """Where an unexpected error happened; no message, no traceback: both may quote the data."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"this should not happen: {type(error).__name__} in {Path(frame.filename).name}, line "

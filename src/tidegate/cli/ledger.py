@@ -35,7 +35,7 @@ def ledger(
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
     ] = False,
 ) -> None:
-    """Show what each source was charged and when, and what its cap leaves.
+    """Show what each source was charged and when, and what is left.
 
     The ledger is verified first, and compared with the anchor in its folder: one that was changed
     or cut short is refused with exit code 3. Reading takes no lock, so it works beside a running

@@ -44,7 +44,7 @@ def announce(
         typer.Option("--next-round", help="Close the round: every device may report once more."),
     ] = False,
 ) -> None:
-    """Print the questions that are open, one JSON line each; begin a collection.
+    """Begin a collection; print its open questions as JSON lines.
 
     Settings begin a collection, and are kept with it; later on none are needed. Hand the lines to
     devices in rotation; with --by-name give all of them, and each device picks its own, which is
@@ -76,7 +76,7 @@ def collect(
     ] = "-",
     as_json: AsJson = False,
 ) -> None:
-    """Take reports, one for each client and round; count the rejected ones.
+    """Take reports, one per client and round; count rejected ones.
 
     A duplicate was taken before; a late one came when its round had closed. With --json,
     `rejected_at` says which reports were rejected, counted from 0, and why.
@@ -125,7 +125,9 @@ def query(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sum the collected reports from START up to END, by default all, with an interval.
+    """Sum collected reports, with an interval.
+
+    The range is from START up to END; without them, all reports.
 
     Positions count the reports of the stream from 0, in the order of arrival; END is not part of
     the range. No privacy is spent, however many ranges are asked.

@@ -36,7 +36,7 @@ def simulate(
     format: streams.InputFormat = None,  # noqa: A002  # the option's name
     output_format: streams.OutputFormat = None,
 ) -> None:
-    """Play all devices and their server on a file: what would the local model have published?
+    """Rehearse the local model on a file: devices and their server.
 
     Every value is taken for a device of its own, in the order of the file. The output is stamped as
     a simulation, whatever the noise came from: this process saw the raw values. It holds the whole

@@ -44,7 +44,7 @@ def printed_ratios(
     columns = _keyed_columns_of_ratio(released, names, format)
     if columns is not None:
         return printed_ratios_by_key(columns, of_keys())
-    if by_key:
+    if by_key and _files_exist(released, names):
         raise SettingError("key", "this release has no keys: it was made without --by")
     return printed_ratio(released, names, sums, format, as_json=as_json)
 
@@ -148,9 +148,9 @@ def _keyed_columns_of_ratio(
     from tidegate.keyed.keyed_file import KeyedFile, open_one_file
     from tidegate.released.released_columns import column_file
 
-    paths = {name: Path(column_file(released, name)) for name in names}
-    if not all(path.exists() for path in paths.values()):
+    if not _files_exist(released, names):
         return None  # `open_columns` says which there are
+    paths = {name: Path(column_file(released, name)) for name in names}
     files = {name: open_one_file(path, format) for name, path in paths.items()}
     keyed = {name: file for name, file in files.items() if isinstance(file, KeyedFile)}
     return keyed if len(keyed) == len(files) else None
@@ -159,3 +159,9 @@ def _keyed_columns_of_ratio(
 def _plain(value: Any) -> Any:
     """What JSON has for it: null, where an interval has no end."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _files_exist(released: Path | str, names: list[str]) -> bool:
+    from tidegate.released.released_columns import column_file
+
+    return all(Path(column_file(released, name)).exists() for name in names)

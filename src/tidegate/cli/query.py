@@ -52,7 +52,9 @@ def query(
     confidence: Confidence = 0.95,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="First time, e.g. 2024-02-01 (see --time)."),
+        typer.Option(
+            "--from", metavar="TIME", help="First time, e.g. 2024-02-01 (if released with --time)."
+        ),
     ] = None,
     to: Annotated[
         str | None, typer.Option(metavar="TIME", help="End time, not included, e.g. 2024-03-01.")

@@ -167,7 +167,7 @@ def backup(
 def restore(
     copy: Annotated[Path, typer.Argument(help="The folder of a backup.")], folder: Folder
 ) -> None:
-    """Restore a database; every stream begins a new, charged epoch.
+    """Restore a backup; every stream begins a new, charged epoch.
 
     Examples:
 

@@ -27,7 +27,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 @app.command()
 def show(folder: Folder, key_file: KeyFile = None) -> None:
-    """Show how far a durable release has come; verifies state, journal and ledger.
+    """Verify state, journal and ledger; show how far they have come.
 
     Examples:
 
@@ -59,7 +59,7 @@ def rekey(
         Path | None, typer.Option(help="Required: the new key, different from the old one.")
     ] = None,
 ) -> None:
-    """Seal the state with another key; the old key opens nothing afterwards.
+    """Seal the state with another key; the old one opens it no more.
 
     Examples:
 
@@ -85,7 +85,9 @@ def rekey(
 
 @app.command()
 def unseal(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
-    """Remove the key: whoever can read the folder can then read held-out values and raw sums.
+    """Remove the key: the state can then be read without it.
+
+    Whoever can read the folder can then read held-out values and raw sums.
 
     Examples:
 
@@ -104,7 +106,9 @@ def unseal(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
 
 @app.command()
 def erase(folder: Folder, key_file: KeyFile = None, yes: Yes = False) -> None:
-    """Remove everything secret: raw sums, held-out values, the noise key. This is final.
+    """Remove everything secret, for good.
+
+    Raw sums, held-out values and the noise key are removed. This is final.
 
     Examples:
 

@@ -245,7 +245,7 @@ def _number_of_key(name: str) -> int | None:
 
 
 def _distinct_keys(keys: Any) -> tuple[Any, IntArray | None]:
-    """Distinct items, and which of them each row has. None: rows must be looked at one by one.
+    """Items, and which of them each row has. None: an item for each row, one after another.
 
     Texts of Arrow are encoded there, many times as fast as looked up one by one.
     """

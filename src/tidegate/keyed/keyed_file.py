@@ -215,6 +215,9 @@ def open_released(
 
     Raises:
         SourceError: if it cannot be read, has no metadata, or its rows do not count up.
+
+        private = tidegate.open("private.csv")
+        print(private.query("2024-01-15", "2024-01-22"))  # or positions: private.query(0, 1000)
     """
     if not isinstance(path, str | os.PathLike):
         raise SettingError("path", f"must be the path of a released file, not {said(path)}")

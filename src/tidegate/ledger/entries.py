@@ -87,7 +87,7 @@ class CapChange(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declaration(Entry):
-    """Whether a source shares values with other sources."""
+    """Whether a source has no value in common with any other source (`disjoint`)."""
 
     source: str
     disjoint: bool

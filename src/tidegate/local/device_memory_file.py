@@ -126,7 +126,7 @@ class MemoryFile(InheritedFile):
                 self._write(new, plain)
 
     def rewrite(self, plain: Mapping[str, Any]) -> None:
-        """Write a new version. When this returns it is on the disk; if it raises, perhaps."""
+        """Write a new version. When this returns it is on the disk; if it raises, it may be."""
         with self._explained(f"nothing was reported: {self.path} could not be written"):
             if not self._is_in_place():
                 raise DeviceMemoryError(

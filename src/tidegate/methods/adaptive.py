@@ -42,7 +42,10 @@ def without_holdout(
     catch_up: Number | None = None,
     **common: Unpack[Common],
 ) -> Pipeline:
-    """The release without a hold-out: all values are released, the threshold is refined."""
+    """The release without a hold-out: all values are released, the threshold is refined.
+
+    `per_event` is the budget of one value.
+    """
     perturber = perturb.AdaptiveTrees(epsilon=per_event, horizon=horizon, nodes=nodes)
     truncated = WARM_UP_TRUNCATED / float(per_event * perturber.horizon)
     warm_up = first_length(per_event, perturber.horizon)

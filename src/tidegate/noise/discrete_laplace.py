@@ -214,7 +214,7 @@ class LaplaceInversion:
 
 
 def decide_magnitude(words: WordSource, cell: int, scale: Fraction) -> int:
-    """|X| of the U that begins with the bits of `cell`; reads more words while it is undecided."""
+    """|X| of the U whose first bits−1 places are `cell`; reads more words while it is undecided."""
     bits = words.bits - 1
     while True:
         magnitude, next_floor = _locate_laplace_magnitude(cell, bits, scale)

@@ -11,7 +11,7 @@ WHOLE, CENTRE = 2.0**52, 1.5 * 2.0**52
 
 
 def near_integers(rest: FloatArray, doubt: float) -> list[int]:
-    """Where a float is so near an integer that the exact value may round differently."""
+    """Where the `rest` is within `doubt` of 0 or 1: another integer may be the right one."""
     rest = np.abs(rest - 0.5)
     if rest.max(initial=0.0) <= 0.5 - doubt:
         return []

@@ -88,7 +88,7 @@ class Answer:
 
     @property
     def blind(self) -> bool:
-        """Whether too few values chose the threshold, so that `high` may be too low.
+        """Whether too few values chose the threshold, so that `high` is far up: a mere limit.
 
         A function of what was released (`tidegate.record.unseen_values`): free.
         """

@@ -113,11 +113,11 @@ class Refinement(ThresholdSchedule, Spec):
             raise SettingError("threshold", "must leave some of epsilon for the warm-up's sum")
 
     def measurer(self, pipeline: Pipeline) -> RefinementTrees:
-        """The trees, for every budget that a block can have."""
+        """The trees, for every budget that a piece can have."""
         return self.trees(pipeline.threshold, pipeline.perturber)
 
     def budgets(self, pipeline: Pipeline) -> RefinementTrees:
-        """The same trees: they know every budget that a block can have."""
+        """The same trees: they know every budget that a piece can have."""
         return self.measurer(pipeline)
 
     def warm_up(self, pipeline: Pipeline) -> int:
@@ -125,7 +125,7 @@ class Refinement(ThresholdSchedule, Spec):
         return pipeline.threshold.holdout
 
     def stream_guarantee(self, pipeline: Pipeline) -> Guarantee:
-        """The largest cost over all kinds of phases that a value can belong to."""
+        """The largest cost over the kinds of pieces that a value can belong to."""
         return self.guarantee(pipeline.threshold, pipeline.perturber, pipeline.choices)
 
     def warm_up_share(self, threshold: Threshold, perturber: Perturber, *, first: bool) -> Fraction:
@@ -133,7 +133,7 @@ class Refinement(ThresholdSchedule, Spec):
         return Fraction(threshold.guarantee.epsilon) / perturber.epsilon if first else AGAIN_SHARE
 
     def trees(self, threshold: Threshold, perturber: Perturber) -> RefinementTrees:
-        """The perturber, for every budget that a block can have."""
+        """The perturber, for every budget that a piece can have."""
         if type(perturber) is not AdaptiveTrees:
             raise AssertionError("the stages were checked")
         shares: tuple[Fraction, ...] = (EARLY_SHARE, LATE_SHARE) if self.windows else ()
@@ -230,7 +230,7 @@ class Refinement(ThresholdSchedule, Spec):
         perturber: Perturber,
         choices: tuple[Fraction, ...] = (Fraction(1),),
     ) -> Guarantee:
-        """The derived guarantee: in every phase a choice and sums in sequence; phases in parallel.
+        """The derived guarantee: in every piece a choice and sums in sequence; pieces in parallel.
 
         `choices`: the parts of a choice's budget for θ, or for the scale of both ends, and for
         their shape.

@@ -67,7 +67,14 @@ def record_as_snapshot(pipeline: Pipeline, epoch: str, position: int, record: Re
 
 
 def load_record(data: bytes) -> Record:
-    """A stored record (`Release.save_record`), ready to be queried."""
+    """A stored record (`Release.save_record`), ready to be queried.
+
+    >>> import tidegate as tg
+    >>> release = tg.adaptive(epsilon=1, bound=500, horizon=4096).start()
+    >>> values = release.push(tg.synthetic.baskets(4096))
+    >>> load_record(release.save_record()).query(0, 1000) == release.query(0, 1000)
+    True
+    """
     from tidegate.record.record import Record  # on demand: who only pushes needs none of it
     from tidegate.run.pipeline import Pipeline
 

@@ -120,7 +120,7 @@ class OpenStreams:
         *,
         part: str | None = None,
     ) -> dict[str, StoredStream]:
-        """Create a stream for each column of rows with several values: `NAME.COLUMN`."""
+        """Create streams `NAME.COLUMN` of one source, for rows with several values."""
         if not _NAME.fullmatch(name):
             raise SettingError("name", _NO_NAME)
         made: dict[str, StoredStream] = {}
@@ -291,7 +291,7 @@ class OpenStreams:
 
 
 def _charge_stream_if_possible(run: Run) -> None:
-    """Charge a stream that waited for a higher cap; must not fail for the cap's sake."""
+    """Charge a stream that waited for a higher cap. `set_cap` and readers must not fail by it."""
     with suppress(SettingError):  # charged for another unit meanwhile: the next push gets the error
         run.begin_charges()
 

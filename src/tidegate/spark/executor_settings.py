@@ -84,7 +84,7 @@ class ExecutorSettings:
         return digest(settings)[:16].hex()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle plain settings: an executor may run another version of the class."""
+        """Pickle plain settings: executors may run another version, never with other settings."""
         settings = self.pipeline.settings(), self.secret.place, self.shards, self.gaps
         cap = None if self.cap is None else str(self.cap)
         return _rebuilt_settings, (*settings, cap, self.packed, self.timed, self.label)

@@ -138,7 +138,7 @@ class Perturber(Protocol):
         ...
 
     def layouts(self, length: int, threshold: int, ceiling: int) -> tuple[Layout, ...]:
-        """The options for a block of this length, if θ is `threshold`, at most `ceiling`."""
+        """The options for a block of this length; θ is `threshold`, and never above `ceiling`."""
         ...
 
     def noise_law(self, threshold: int) -> NoiseLaw | None:

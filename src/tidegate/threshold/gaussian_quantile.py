@@ -93,7 +93,7 @@ class GaussianQuantile(Spec):
 
 
 def gaussian_draw(words: WordSource) -> float:
-    """A standard normal draw; its tails end at 13.1, which has probability 2^-128.
+    """A standard normal draw; its tails end at 13.1, beyond which 2^-128 of them lie.
 
     A sign, and P(Z < −|z|) from two words. (One float between 0 and 1 ends at 8.2. At ε = 20 noise
     is shifted by 1.3: what lies beyond 6.9, 2.6e-12 of all, would be impossible for a neighbour.)

@@ -91,9 +91,10 @@ def threshold_has_fallen(
 def how_fallen_threshold(
     home: float, theta: int, top: int, information: Fraction, *, first: bool = False
 ) -> int:
-    """1 if θ stayed where it began, which is public; else 0.
+    """How θ has fallen: 0 if it has not, 1 if it stayed where it began, which is public.
 
-    2: or left it by chance, and the level, a share `home` of θ, is so small that most values are 0.
+    2: it stayed there or left it by chance only, and the level, a share `home` of θ, is so small
+    that most values are 0.
     """
     kind, times = (2, STRAYED) if home < MOSTLY_ZERO else (1, HARDLY)
     return kind * threshold_has_fallen(theta, top, information, times, first=first)

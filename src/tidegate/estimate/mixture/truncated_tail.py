@@ -247,7 +247,7 @@ def tail_between_places(places: Places, edges: IntArray, before: FloatArray) -> 
 
 
 def _share_in_tail(levels: FloatArray, growth: FloatArray, aimed: float) -> FloatArray:
-    """The share of values above the cap, by the level in caps, and its growth since then."""
+    """The share of values above the cap, by the level in caps, and its growth since θ was new."""
     thinned = 1.0 + 1.0 / (8 * np.maximum(levels, _LEAST_LEVEL))
     thinned *= thinned  # to the eighth power, with the same bits on every machine
     thinned *= thinned

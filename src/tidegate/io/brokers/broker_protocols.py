@@ -68,7 +68,7 @@ class BrokerSink(Completed):
     def write(
         self, first_position: int, values: FloatArray, levels: Levels = None, times: Times = None
     ) -> None:
-        """Publish rows that follow those of the last call."""
+        """Publish rows from `first_position` on, which follow those of the last call."""
         numbers = self._positions.check(first_position, values, levels, times)
         if not numbers[0].size:
             return

@@ -121,7 +121,7 @@ class ValueQuestion:
 
     @property
     def reports(self) -> int:
-        """The number of columns."""
+        """The number of different reports: one for each column."""
         return len(self.outputs)
 
     @property

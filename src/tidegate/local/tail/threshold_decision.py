@@ -69,7 +69,7 @@ def decide_threshold(
     location_span: float = 1.0,
     other: int = 0,
 ) -> SurveyDecision:
-    """The threshold θ with the least posterior mean of the root mean squared error.
+    """The threshold θ with the least posterior mean of the root of the root mean squared error.
 
     A range sum over up to r values cut at θ misses Σ excess: ex(θ) = ∫_θ^B S(x) dx a value, of
     which d = 0.8 of its posterior median is added back. Its mean squared error is

@@ -95,7 +95,7 @@ class TaskRound:
         return None if part is None else part.slots[slot - part.first]
 
     def unanswered(self, slot: int) -> int:
-        """How many devices that were given this slot have not reported."""
+        """How many devices given this slot have not reported, if only such devices reported."""
         part = self.part_of(slot)
         if part is None:
             return 0

@@ -49,7 +49,10 @@ def connect(
         tokens: one for each role that is needed; each request takes the one that allows it. A
             producer's token may push and not read, so code that does both gives two.
         timeout: seconds to wait for an answer.
-        context: for TLS with a certificate of one's own.
+        context: for TLS with your own certificate.
+
+        with tidegate.connect("https://gate.example", token) as gate:
+            gate.stream("fares").push([12.5, 8])
     """
     return Gate(HttpClient(url, timeout=timeout, context=context), tokens)
 
