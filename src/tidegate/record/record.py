@@ -97,7 +97,7 @@ class RecordSums:
             self.capped = True
         else:
             excess = parts.excess
-            if hidden.share and (as_of is None or as_of >= hidden.since):
+            if hidden.share:
                 excess, unseen = hidden.added(excess, parts.estimate, high - low, segment)
                 self.unseen[here] += unseen
             for total, part in zip(self.truncated, excess, strict=True):
@@ -178,12 +178,12 @@ class Record(RangeQueries):
         """The position after the last released value."""
         return self.segments[-1].end
 
-    def _unseen(self) -> list[UnseenValues]:
+    def _unseen(self, as_of: int | None = None) -> list[UnseenValues]:
         """What may be hidden in each segment (`unseen_values`), cached."""
         last = self.segments[-1]
-        key = self.segments[0].start, last.origin, last.end
+        key = self.segments[0].start, last.origin, last.end, as_of
         if last.known_unseen is None or last.known_unseen[0] != key:
-            last.known_unseen = key, tuple(unseen_values(self.segments))
+            last.known_unseen = key, tuple(unseen_values(self.segments, as_of))
         return [UnseenValues(*found) for found in last.known_unseen[1]]
 
     def joined(self, later: Record) -> Record:
@@ -222,7 +222,7 @@ class Record(RangeQueries):
         """The segments' sums and errors for these ranges, added up, without intervals."""
         last = self.segments[-1]
         found = RecordSums.empty(begin.size, last)
-        before, parts = None, (self.segments, self._unseen(), self.aims(as_of))
+        before, parts = None, (self.segments, self._unseen(as_of), self.aims(as_of))
         for segment, hidden, aim in zip(*parts, strict=True):
             found.add(segment, begin, end, as_of, hidden, aim, before)
             before = segment

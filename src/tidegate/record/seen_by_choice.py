@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import islice
 from typing import NamedTuple
+
+import numpy as np
 
 from tidegate.record.segments.segment import Segment
 from tidegate.stages import BlockBudgets
@@ -54,15 +57,22 @@ def paid_by_choice(stage: BlockBudgets, segment: Segment, number: int = 0) -> Fr
     return stage.part_of(block.choice, block.layout.length, segment.threshold, ceiling)
 
 
-def held_share(segment: Segment) -> tuple[float, float]:
-    """The released sum as a share of what it would be if all values were cut, and its doubt."""
-    *blocks, last = (block.layout for block in segment.blocks)
-    done = segment.leaves.closed - segment.blocks[-1].first
-    measured = segment.blocks[-1].start + last.edge(done) - segment.start
+def held_share(segment: Segment, until: int) -> tuple[float, float]:
+    """The released sum as a share of what it would be if all values were cut, and its doubt.
+
+    Of the leaves that were released up to this position.
+    """
+    first = segment.blocks[0]
+    begun = [first, *(one for one in islice(segment.blocks, 1, None) if one.start < until)]
+    *blocks, last = (block.layout for block in begun)
+    done = min(segment.leaves.closed - begun[-1].first, last.leaves_by(until - begun[-1].start))
+    measured = begun[-1].start + last.edge(done) - segment.start
+    leaves = segment.leaves
+    total = leaves.between(*np.array([[leaves.oldest], [begun[-1].first + done]])).item()
     if done == last.leaves:
         blocks.append(last)
         done = 0
     variance = sum(tree.nodes[0] * tree.variances[0] for tree in blocks)
     variance += done * last.variances[-1]  # of an open tree, leaf by leaf
     full = max(measured, 1) * segment.threshold
-    return segment.leaves.total / full, SURE * math.sqrt(variance) / full
+    return total / full, SURE * math.sqrt(variance) / full

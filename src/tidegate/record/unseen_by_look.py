@@ -16,7 +16,7 @@ _SEEN, _PRICE = 6.0, 3.0
 
 
 def unseen_by_look(
-    segments: Sequence[Segment], every: Sequence[SeenByChoice]
+    segments: Sequence[Segment], every: Sequence[SeenByChoice], until: int
 ) -> dict[int, UnseenValues]:
     """Segments whose θ lies far below values that a late look has found.
 
@@ -39,25 +39,25 @@ def unseen_by_look(
         climb = _SEEN + _PRICE * math.log(highest / theta)
         share = min(1.0, climb / max(known, 1e-9))
         later = segments[at + 1] if at + 1 < end else segment
-        expected = _unseen_by_mean(segment, later) if later.threshold >= FAR * theta else 0.0
+        expected = _unseen_by_mean(segment, later, until) if later.threshold >= FAR * theta else 0.0
         for one in range(first, end):
             if segments[one].threshold < FAR * theta:
                 each, beneath = unseen_shortfall(segments[one], highest)
-                found[one] = UnseenValues(share, each, beneath, share, segment.origin, expected)
+                found[one] = UnseenValues(share, each, beneath, share, expected)
     return found
 
 
-def _unseen_by_mean(segment: Segment, later: Segment) -> float:
+def _unseen_by_mean(segment: Segment, later: Segment, until: int) -> float:
     """What a value was short of on average, as sums with a far higher cap show; shrunk by doubt.
 
     Few large values make up the difference: each adds a cap at most.
     """
-    (held, doubt), (more, doubt_of_more) = held_share(segment), held_share(later)
+    (held, doubt), (more, doubt_of_more) = (held_share(one, until) for one in (segment, later))
     gap = more * later.threshold - held * segment.threshold
     if gap <= 0:
         return 0.0
     noise = math.hypot(doubt * segment.threshold, doubt_of_more * later.threshold) / SURE
-    chance = gap * later.threshold / max(1, later.end - later.start)
+    chance = gap * later.threshold / max(1, min(later.end, until) - later.start)
     return max(0.0, 1.0 - (noise * noise + chance) / gap**2) * gap * segment.method.step
 
 

@@ -19,7 +19,6 @@ class UnseenValues(NamedTuple):
     each: float = 0.0  # in the unit of the data
     beneath: float = 0.0  # the same for values below the lower cap
     most: float = 1.0  # the largest share that a range may have
-    since: int = 0  # how many values had been released when that was known
     expected: float = 0.0  # what a value is short of on average, as later sums show
 
     def reach(

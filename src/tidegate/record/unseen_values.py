@@ -62,22 +62,29 @@ _FULL = 0.8
 _LITTLE = 1e-9  # a share that is not 0
 
 
-def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
-    """What may be hidden in each segment; nothing where the choice of θ had enough values."""
+def unseen_values(segments: Sequence[Segment], as_of: int | None = None) -> list[UnseenValues]:
+    """What may be hidden in each segment; nothing where the choice of θ had enough values.
+
+    `as_of`: from what was released up to there; nothing is said of segments without a θ then.
+    """
+    every_segment, until = len(segments), segments[-1].end if as_of is None else as_of
+    segments = [one for one in segments if _unseen_begins(one) <= until]
     shares, every, climbs = [], [NO_EVIDENCE], False
     for before, segment in zip([None, *segments[:-1]], segments, strict=True):
         every.append(seen_by_choice(before, segment, every[-1]))
         climbs = before is not None and _unseen_if_climbed(before, segment, climbs)
         # A step of a climb that has just begun has seen nothing: it says nothing about others.
         shares.append(
-            max(_LITTLE, sum(held_share(segment))) if climbs else _unseen_values(segment, every[-1])
+            max(_LITTLE, sum(held_share(segment, until)))
+            if climbs
+            else _unseen_values(segment, every[-1], until)
         )
-    looked = unseen_by_look(segments, every)
+    looked = unseen_by_look(segments, every, until)
     for at in range(len(segments) - 1, 0, -1):
         earlier, later = every[at : at + 2]
         knew_more = later.known > earlier.known and not later.warm_up
         if shares[at] and not shares[at - 1] and knew_more:
-            shares[at - 1] = _unseen_values(segments[at - 1], earlier, lifted=True)
+            shares[at - 1] = _unseen_values(segments[at - 1], earlier, until, lifted=True)
     caps = [max(one.threshold - one.below, one.below) for one in segments]
     known = zip(segments, caps, shares, strict=True)
     # A θ that saw enough says how large values are, at other times too; without one, the bound.
@@ -87,23 +94,33 @@ def unseen_values(segments: Sequence[Segment]) -> list[UnseenValues]:
         right = not share or (highest and cap * _SAME >= highest)
         short = UnseenValues(share, *unseen_shortfall(one, highest))
         found.append(looked.get(at, NOTHING) if right else short)
-    return found
+    return found + [NOTHING] * (every_segment - len(found))
 
 
-def _unseen_values(segment: Segment, evidence: SeenByChoice, *, lifted: bool = False) -> float:
+def _unseen_begins(segment: Segment) -> int:
+    """The position at which θ was known: a warm-up chooses it at its end."""
+    stage = segment.method.budgets
+    if stage is None or not segment.blocks or paid_by_choice(stage, segment) > 0:
+        return segment.origin
+    return segment.blocks[0].start + segment.blocks[0].layout.length
+
+
+def _unseen_values(
+    segment: Segment, evidence: SeenByChoice, until: int, *, lifted: bool = False
+) -> float:
     """The share of a segment's values that may exceed the cap without being seen; 0: hardly any."""
     method, theta = segment.method, max(segment.threshold - segment.below, segment.below)
     stage, bound = method.budgets, max(method.ceiling, method.depth)
     if not segment.blocks or theta >= bound:
         return 0.0
     if stage is None:
-        return _unseen_after_hold_out(segment, theta, bound)
+        return _unseen_after_hold_out(segment, theta, bound, until)
     if not evidence.known:
         return 0.0  # what chose θ is not part of the record any more
     known = float(evidence.known)
     seen = max(_TARGET, WANTED * known / (float(stage.epsilon) * stage.horizon)) + _CHANCE
     climb = seen + _PRICE * math.log(bound / theta)
-    held, error = held_share(segment)
+    held, error = held_share(segment, until)
     times = STRAYED if held < _MOSTLY_ZERO else HARDLY
     times = _NEAR_START if segment.below else times
     places = theta // method.grain, -(-bound // method.grain)  # in grains
@@ -118,7 +135,7 @@ def _unseen_values(segment: Segment, evidence: SeenByChoice, *, lifted: bool = F
     return max(_LITTLE, share) if unseen else 0.0  # also where nothing was released yet
 
 
-def _unseen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
+def _unseen_after_hold_out(segment: Segment, theta: int, bound: int, until: int) -> float:
     method = segment.method
     low = theta <= HARDLY * method.grain and STRAYED * theta <= bound
     # A resolution of 1 and more that was given is the unit of the data: a small θ may be right.
@@ -127,7 +144,7 @@ def _unseen_after_hold_out(segment: Segment, theta: int, bound: int) -> float:
     capped = method.estimator.adds_up or not segment.blocks[-1].layout.variances
     if not low or counts or capped or segment.sizes:  # events that were cut were counted
         return 0.0
-    return _MOST if segment.below else max(_LITTLE, min(1.0, sum(held_share(segment))))
+    return _MOST if segment.below else max(_LITTLE, min(1.0, sum(held_share(segment, until))))
 
 
 def _unseen_if_climbed(before: Segment, segment: Segment, climbs: bool) -> bool:

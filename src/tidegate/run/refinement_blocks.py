@@ -104,6 +104,11 @@ class RefinementBlocks:
             self.window.add(units[:count])
         return PushedBlocks(count, trace, outgrown)
 
+    def give_up(self) -> None:
+        """Erase what an open window has counted: no choice will read it."""
+        if self.window is not None:
+            self.window.wipe()
+
     def _publish(self, sums: IntArray, out: FloatArray) -> JournalTrace:
         noisy = Noisy(sums)
         cells = self._follower.push(noisy, out)

@@ -106,8 +106,7 @@ class RefinementRun(RefinementLooks):
             self.segments[-1].end = self.position
         if held.missing:
             return JournalTrace()
-        count = held.units.size
-        trace, total = self._end_warm_up(held, publish=True)
+        count, (trace, total) = held.units.size, self._end_warm_up(held, publish=True)
         out[-1] = total - (count - 1) * self.prediction
         return trace
 
@@ -172,6 +171,7 @@ class RefinementRun(RefinementLooks):
 
         Neither cap becomes narrower: a level that crossed one often comes back.
         """
+        self.open_blocks.give_up()
         below, self.fell = self.segments[-1].below, int(outgrown.sign < 0)
         self.floor, self.least_below = full - below, max(below, 1)
         self.prediction = self._known_follower().prediction

@@ -76,7 +76,9 @@ class Segment:
         self._known: tuple[tuple[int, int, int], Posterior] | None = None
         # A table is often asked again, or its totals: the last question, and what was found.
         self.answered: tuple[Posterior, tuple[bytes, bytes, Aim], Parts] | None = None
-        self.known_unseen: tuple[tuple[int, ...], tuple[tuple[float, ...], ...]] | None = None
+        self.known_unseen: tuple[tuple[int | None, ...], tuple[tuple[float, ...], ...]] | None = (
+            None
+        )
         self.aims: tuple[tuple[int | None, ...], list[Aim]] | None = None
         self.closed_view: Segment | None = None  # once another segment follows: `RecordView`
 
