@@ -8,6 +8,7 @@ time is noticed, because noise that has left must not meet other values.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,7 @@ _COUNT = (
 FILE = "service.sqlite"
 RESTORED = "restored"  # a mark in the database itself: it came from a backup
 _WAIT = 5  # seconds for a connection, or for SQLite's lock
+_PATIENCE = 3  # seconds: PostgreSQL frees the lock of a connection a moment after it has ended
 
 
 class Database(InheritedFile):
@@ -212,8 +214,7 @@ class Database(InheritedFile):
                 raise StateError("the database is closed")
             connection = self._writer.connect()
             if self._url is not None:
-                got = connection.execute(text("SELECT pg_try_advisory_lock(:k)"), {"k": _ADVISORY})
-                if not got.scalar():
+                if not _locked_for_writing(connection):
                     connection.close()
                     raise StateError(
                         "another service writes to this database: two would share noise. "
@@ -240,6 +241,18 @@ class Database(InheritedFile):
                 yield connection
         except SQLAlchemyError as error:
             raise StorageError(f"the database cannot be read ({type(error).__name__})") from None
+
+
+def _locked_for_writing(connection: Connection) -> bool:
+    """Whether this connection has the lock of the only writer, at once or after a short wait."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        got = connection.execute(text("SELECT pg_try_advisory_lock(:k)"), {"k": _ADVISORY})
+        if got.scalar():
+            return True
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
 
 
 def _stored_database(connection: Connection) -> Anchor:
