@@ -18,7 +18,7 @@ CLOCK: dict[str, Any] = {"every": "1h", "start": "2024-01-01", "horizon": HOURS}
 def test_intervals_hold_when_events_grow(kind: str, times: float) -> None:
     """Caught, before events were counted by size: 131,000 (130,700 to 133,000) for 461,000."""
     held = asked = 0
-    for seed in range(3):
+    for seed in range(12):
         random = np.random.default_rng(seed)
         at = np.sort(random.integers(0, HOURS * 3600, 8000))
         values = random.gamma(4, 1.25, at.size) if kind == "gamma" else np.full(at.size, 5.0)
@@ -35,4 +35,4 @@ def test_intervals_hold_when_events_grow(kind: str, times: float) -> None:
             asked += 2
             assert 0.8 * true < found.sum.estimate < 1.2 * true
             assert found.sum.high < 1.5 * true
-    assert held >= asked - 2
+    assert held >= 0.9 * asked
