@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,6 @@ KINDS: list[tuple[type[ColumnsOnDisk[Any]], Mapping[str, Any], type[Any]]] = [
     (DurableColumns, PLAIN, DurableRelease),
     (DurableKeyedColumns, KEYED, DurableKeyed),
 ]
-kinds = pytest.mark.parametrize(
-    ("columns", "wanted", "alone"), KINDS, ids=["without keys", "by key"]
-)
 
 
 def push(run: Any, hour: int, until: int) -> Any:
@@ -42,95 +40,94 @@ def push(run: Any, hour: int, until: int) -> Any:
     return run.advance(f"2024-02-01T{until:02}:00")
 
 
-def use(columns: Any, wanted: Any, folder: Path, *hours: int, names: Any = PLAIN) -> None:
-    with columns.open(folder, wanted) as all_:
-        for hour in hours:
-            for name in names:
-                push(all_.runs[name], hour, hour + 1)
+@dataclass
+class Folder:
+    """The state of several columns of one kind."""
+
+    path: Path
+    columns: Any
+    wanted: Any
+    alone: Any  # what opens one column by itself
+
+    def use(self, *hours: int, names: Any = PLAIN) -> None:
+        """Push an event of these hours to some columns."""
+        with self.columns.open(self.path, self.wanted) as all_:
+            for hour in hours:
+                for name in names:
+                    push(all_.runs[name], hour, hour + 1)
 
 
-@kinds
+@pytest.fixture(params=KINDS, ids=["without keys", "by key"])
+def state(tmp_path: Path, request: pytest.FixtureRequest) -> Folder:
+    return Folder(tmp_path / "state", *request.param)
+
+
 @pytest.mark.parametrize("which", ["0-fare", "1-count"])
-def test_a_column_that_was_put_back_is_noticed(
-    tmp_path: Path, columns: Any, wanted: Any, alone: Any, which: str
-) -> None:
+def test_a_column_that_was_put_back_is_noticed(tmp_path: Path, state: Folder, which: str) -> None:
     """Without its output, too. Caught: its noise met other values, and the difference is raw."""
-    use(columns, wanted, tmp_path / "state", 1)
-    shutil.copytree(tmp_path / "state" / which, tmp_path / "copy")
-    use(columns, wanted, tmp_path / "state", 2)
-    shutil.copytree(tmp_path / "state" / which, tmp_path / "newest")
-    shutil.rmtree(tmp_path / "state" / which)
-    shutil.copytree(tmp_path / "copy", tmp_path / "state" / which)
+    state.use(1)
+    shutil.copytree(state.path / which, tmp_path / "copy")
+    state.use(2)
+    shutil.copytree(state.path / which, tmp_path / "newest")
+    shutil.rmtree(state.path / which)
+    shutil.copytree(tmp_path / "copy", state.path / which)
     with pytest.raises(StateError, match="older than what left it"):
-        use(columns, wanted, tmp_path / "state")
-    shutil.rmtree(tmp_path / "state" / which)
-    shutil.copytree(tmp_path / "newest", tmp_path / "state" / which)
-    use(columns, wanted, tmp_path / "state", 3)
+        state.use()
+    shutil.rmtree(state.path / which)
+    shutil.copytree(tmp_path / "newest", state.path / which)
+    state.use(3)
 
 
-@kinds
-def test_a_new_epoch_is_a_way_on(tmp_path: Path, columns: Any, wanted: Any, alone: Any) -> None:
-    use(columns, wanted, tmp_path / "state", 1, 2)
-    shutil.rmtree(tmp_path / "state" / "0-fare")  # numbers of commits begin again
-    with columns.open(tmp_path / "state", wanted, new_epoch=True):
+def test_a_new_epoch_is_a_way_on(state: Folder) -> None:
+    state.use(1, 2)
+    shutil.rmtree(state.path / "0-fare")  # numbers of commits begin again
+    with state.columns.open(state.path, state.wanted, new_epoch=True):
         pass
-    use(columns, wanted, tmp_path / "state", 1)
-    use(columns, wanted, tmp_path / "state", 2)
+    state.use(1)
+    state.use(2)
 
 
-@kinds
-def test_columns_that_stand_at_other_places_go_on(
-    tmp_path: Path, columns: Any, wanted: Any, alone: Any
-) -> None:
+def test_columns_that_stand_at_other_places_go_on(state: Folder) -> None:
     """As after a kill between two of them, or before the number of commits was kept."""
-    use(columns, wanted, tmp_path / "state", 1)
-    before = (tmp_path / "state" / "lock").read_bytes()
-    use(columns, wanted, tmp_path / "state", 2, names=["fare"])
-    use(columns, wanted, tmp_path / "state", 3, names=["count"])
+    state.use(1)
+    before = (state.path / "lock").read_bytes()
+    state.use(2, names=["fare"])
+    state.use(3, names=["count"])
     for old in (before, b""):
-        (tmp_path / "state" / "lock").write_bytes(old)
-        use(columns, wanted, tmp_path / "state", 4)
+        (state.path / "lock").write_bytes(old)
+        state.use(4)
 
 
-@kinds
-def test_a_ledger_that_is_lost_with_its_lock_file_is_missed(
-    tmp_path: Path, columns: Any, wanted: Any, alone: Any
-) -> None:
+def test_a_ledger_that_is_lost_with_its_lock_file_is_missed(tmp_path: Path, state: Folder) -> None:
     # Caught: a new one counted the present epoch, and none of those before.
-    use(columns, wanted, tmp_path / "state", 1)
+    state.use(1)
     for name in ("ledger.jsonl", "lock"):
-        (tmp_path / "state" / name).rename(tmp_path / name)
+        (state.path / name).rename(tmp_path / name)
     with pytest.raises(StateError, match=r"ledger .* is missing"):
-        use(columns, wanted, tmp_path / "state")
+        state.use()
     for name in ("ledger.jsonl", "lock"):
-        (tmp_path / name).replace(tmp_path / "state" / name)
-    use(columns, wanted, tmp_path / "state", 2)
+        (tmp_path / name).replace(state.path / name)
+    state.use(2)
 
 
-@kinds
-def test_a_column_is_not_begun_anew_by_itself(
-    tmp_path: Path, columns: Any, wanted: Any, alone: Any
-) -> None:
+def test_a_column_is_not_begun_anew_by_itself(state: Folder) -> None:
     # Caught: refused only once its state was given up, and all columns had to be begun anew.
-    use(columns, wanted, tmp_path / "state", 1)
+    state.use(1)
     with pytest.raises(StateError, match="one column of the state"):
-        alone.open(tmp_path / "state" / "0-fare", wanted["fare"], new_epoch=True)
-    use(columns, wanted, tmp_path / "state", 2)
+        state.alone.open(state.path / "0-fare", state.wanted["fare"], new_epoch=True)
+    state.use(2)
 
 
-@kinds
-def test_a_link_to_a_column_is_that_column(
-    tmp_path: Path, columns: Any, wanted: Any, alone: Any
-) -> None:
+def test_a_link_to_a_column_is_that_column(tmp_path: Path, state: Folder) -> None:
     # Caught: it took rows, which the ledger of all columns knew nothing of.
-    use(columns, wanted, tmp_path / "state", 1)
-    (tmp_path / "link").symlink_to(tmp_path / "state" / "0-fare")
+    state.use(1)
+    (tmp_path / "link").symlink_to(state.path / "0-fare")
     with (
-        alone.open(tmp_path / "link", wanted["fare"]) as run,
+        state.alone.open(tmp_path / "link", state.wanted["fare"]) as run,
         pytest.raises(StateError, match="one column of the state"),
     ):
         push(run, 2, 3)
-    use(columns, wanted, tmp_path / "state", 2)
+    state.use(2)
 
 
 def test_a_lock_that_cannot_be_looked_at_is_let_go(

@@ -38,7 +38,24 @@ class CommittedFacts(NamedTuple):
     phases: tuple[Phase, ...]
 
 
-class Committer:
+class CountedCommits:
+    """What everything that commits to a folder knows: how often, and whether with a key."""
+
+    _number: int
+    _key: bytes | None
+
+    @property
+    def commits(self) -> int:
+        """How many commits its folder has seen, over all epochs."""
+        return self._number
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the state is sealed with a key."""
+        return self._key is not None
+
+
+class Committer(CountedCommits):
     """Writes a release into its folder: journal, sealed state, input digests, counts of users."""
 
     def __init__(
@@ -111,16 +128,6 @@ class Committer:
         self._committed_once(head)
         self.committed = after
         self._fresh_digests, self.unsaved = b"", 0
-
-    @property
-    def commits(self) -> int:
-        """How many commits its folder has seen, over all epochs."""
-        return self._number
-
-    @property
-    def sealed(self) -> bool:
-        """Whether the state is sealed with a key."""
-        return self._key is not None
 
     def change_key(self, key: bytes | None) -> None:
         """Seal everything with another key, or with none, after a commit."""

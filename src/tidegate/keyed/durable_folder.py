@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.durable.charging import charging_in, refuse_column_alone
+from tidegate.durable.commit import CountedCommits
 from tidegate.durable.folder_lock import StateError
 from tidegate.durable.resume_checks import resumed_source
 from tidegate.guarantee import Guarantee
@@ -31,7 +32,7 @@ from tidegate.keyed.keyed_store import (
 from tidegate.timestamps import Times
 
 
-class DurableKeyed(CommittedKeyed):
+class DurableKeyed(CommittedKeyed, CountedCommits):
     """A keyed release with its state in a folder. Made by `DurableKeyed.open`."""
 
     _store: KeyedStore
@@ -99,16 +100,6 @@ class DurableKeyed(CommittedKeyed):
     def position(self) -> int:
         """The number of released rows, over all keys."""
         return self.release.position
-
-    @property
-    def commits(self) -> int:
-        """How many commits its folder has seen, over all epochs."""
-        return self._number
-
-    @property
-    def sealed(self) -> bool:
-        """Whether the state is sealed with a key."""
-        return self._key is not None
 
     def _resumed(self, body: dict[str, Any]) -> None:
         self._output = body["output"]
