@@ -19,6 +19,7 @@ from tidegate.estimate.mixture.pooled_size_counts import (
     counted_sizes,
     lost_by_counted_sizes,
     lost_by_each_size,
+    most_lost_by_each_size,
 )
 from tidegate.estimate.mixture.truncated_tail import TailLevels
 from tidegate.lattice import FloatArray, IntArray
@@ -92,6 +93,8 @@ class CountedExcess:
         total, variance, ends = 0.0, 0.0, [0.0, 0.0]
         usual, fallen = (_MORE, _UNSURE), (_MORE_IF_FALLEN, bands.octaves)
         most, reach = fallen if every.fallen else usual
+        # Most values may be alike there, and lie at the upper edge of a band.
+        short = (most_lost_by_each_size if every.fallen else lost_by_each_size)(bands)
         for side in range(1 + bands.signed):
             own, numbers = bands.above(side), every.sure(side)
             known = [sum(one) for one in zip(*(one.sure(side) for one in each), strict=True)]
@@ -99,7 +102,7 @@ class CountedExcess:
             lost, more = lost_by_counted_sizes(bands, rest, [errors[at] for at in own])
             total += -lost if side else lost
             variance += more
-            short, seen, square = lost_by_each_size(bands), 0.0, 0.0
+            seen, square = 0.0, 0.0
             for octave, at in enumerate(own[:reach]):
                 if not numbers[octave]:
                     seen += short[octave] * (every.counts[at] - known[octave])

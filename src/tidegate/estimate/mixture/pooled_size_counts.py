@@ -159,6 +159,12 @@ def lost_by_each_size(bands: SizeBands) -> list[float]:
     return [size - _kept_in(bands, octave) for octave, size in enumerate(sizes)]
 
 
+def most_lost_by_each_size(bands: SizeBands) -> list[float]:
+    """What an event at the upper edge of each band loses."""
+    above = bands.edges[-bands.octaves :] if bands.octaves else []
+    return [float(edge - _kept_in(bands, octave)) for octave, edge in enumerate(above)]
+
+
 def _kept_in(bands: SizeBands, octave: int) -> int:
     return bands.kept_far if octave else bands.kept_near
 
