@@ -131,6 +131,7 @@ class Lattice:
         self._low = -self.bottom
         # Numbers of numpy: those of Python it compares with the limits of the type, for every call.
         self._ends = np.int64(-self.bottom), np.int64(self.top)
+        self.end = float(self.top)  # exact; a float is compared with a float in a third of the time
         self.step = float(resolution)
         self.per_unit = float(1 / resolution)
         # Units of 1, if that is a whole number: an integer times it needs no rounding (the product

@@ -138,7 +138,7 @@ class Release(SnapshotsAndForks):
                 plain = users is None and times is None and self._timeline is None
                 if single and plain and self._cap is None:
                     lattice, top = self._lattice, self._lattice.top
-                    if kind is float and 0 < (scaled := values * lattice.per_unit) < top:
+                    if kind is float and 0.0 < (scaled := values * lattice.per_unit) < lattice.end:
                         unit = round(scaled)
                     elif kind is not int or not 0 <= (unit := values * lattice.factor) <= top:
                         unit = lattice.unit(values, self._seen)
