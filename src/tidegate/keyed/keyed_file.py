@@ -209,15 +209,15 @@ def open_released(
     `.table("1d")` by key, `.totals("1d")`. For a run with `--mean`, give the path of its `-o`:
     `ReleasedMeans` answers for count, sum and mean, `ReleasedMeansByKey` by key.
 
+        private = tidegate.open("private.csv")
+        print(private.query("2024-01-15", "2024-01-22"))  # or positions: private.query(0, 1000)
+
     Args:
         path: the file; its metadata lies inside (Parquet) or beside it (`.meta.json`).
         format: csv, jsonl or parquet, if the extension does not tell.
 
     Raises:
         SourceError: if it cannot be read, has no metadata, or its rows do not count up.
-
-        private = tidegate.open("private.csv")
-        print(private.query("2024-01-15", "2024-01-22"))  # or positions: private.query(0, 1000)
     """
     if not isinstance(path, str | os.PathLike):
         raise SettingError("path", f"must be the path of a released file, not {said(path)}")
