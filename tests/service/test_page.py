@@ -134,7 +134,7 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
             _wait_for_text(page, "#answer", "Sum of 400 rows")
             page.focus("#closer")  # all of it goes without a mouse
             page.keyboard.press("Enter")
-            page.wait_for_function("() => document.querySelector('#chart').layout.xaxis.range")
+            page.wait_for_function("() => document.querySelector('#chart').layout?.xaxis?.range")
             page.click("#visible")
             _wait_for_text(page, "#answer", "Sum of 200 rows")
             ends = page.input_value("#range [name=from]")
@@ -165,7 +165,7 @@ def test_the_page_of_a_new_service_and_times_of_every_zone(tmp_path: Path) -> No
         browser.close()
 
 
-_AXIS = "name => document.querySelector('#chart').layout?.xaxis.title.text === name"
+_AXIS = "name => document.querySelector('#chart').layout?.xaxis?.title?.text === name"
 _SUMS = "document.querySelector('#chart').data?.filter(line => line.yaxis === 'y2' && line.name)"
 _KEYS = f"count => ({_SUMS} ?? []).length === count"
 
@@ -266,14 +266,18 @@ def _a_stream_begins_and_begins_anew(page: Any, service: Service) -> None:
     assert page.is_visible("#chart")
     sender(service, "second")(*[7.0] * 300)
     page.wait_for_selector("#empty", state="hidden")
-    page.wait_for_function("() => document.querySelector('#chart').data.length > 1")
-    level = page.evaluate("() => [...document.querySelector('#chart').data[0].y]")
+    # The chart has no data for a moment while it is drawn anew.
+    drawn = (
+        "() => { const lines = document.querySelector('#chart').data; "
+        "return lines?.length > 1 && [...lines[0].y]; }"
+    )
+    level = page.wait_for_function(drawn).json_value()
     assert level[0] != 0  # no placeholders once the warm-up was measured
     assert 100 < len(level) < 310
     service.gate.call(lambda: service.gate.streams.begin_epoch("second", "asked for")).result()
     sender(service, "second")(*[7.0] * 12)
     _wait_for_text(page, "#empty", "more values are needed")
-    page.wait_for_function("() => document.querySelector('#chart').data[0].x.length === 12")
+    page.wait_for_function("() => document.querySelector('#chart').data?.[0]?.x.length === 12")
 
 
 def _ledger_is_drawn(page: Any) -> None:
